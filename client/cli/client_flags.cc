@@ -11,15 +11,6 @@
 namespace topk::cli {
 namespace {
 
-// Rejects an empty value, e.g. from an unset shell variable, because it would
-// turn off TLS.
-CLI::Validator NotEmpty() {
-  const auto check = [](const std::string& value) -> std::string {
-    return value.empty() ? "the value is empty" : "";
-  };
-  return CLI::Validator(check, "");
-}
-
 // Replaces the options of ClientOptions in a message by their flags, e.g.
 // "tls_ca" by "--tls-ca".
 std::string WithFlags(std::string message) {
@@ -65,9 +56,7 @@ void AddClientFlags(CLI::App& command, ClientOptions& client) {
       ->capture_default_str();
   const auto add = [&](const char* flag, std::string& value,
                        const char* variable, const char* text) {
-    return command.add_option(flag, value, text)
-        ->check(NotEmpty())
-        ->envname(variable);
+    return command.add_option(flag, value, text)->envname(variable);
   };
   command
       .add_flag("--tls", client.tls,

@@ -25,6 +25,23 @@ int AtEnd(int exit_code) {
   return kFailed;
 }
 
+// Makes all commands reject empty values, e.g. of unset shell variables, which
+// would turn off TLS, and numbers as the values of switches.
+void CheckValues(CLI::App& app) {
+  const auto check = [](const std::string& value) -> std::string {
+    return value.empty() ? "the value is empty" : "";
+  };
+  for (CLI::App* command : app.get_subcommands({})) {
+    for (CLI::Option* option : command->get_options()) {
+      const bool is_switch = option->get_expected_min() == 0;
+      // "" is the whole server.
+      if (option->get_name() == "--service") continue;
+      option->check(is_switch ? CLI::Validator(CheckSwitch, "")
+                              : CLI::Validator(check, ""));
+    }
+  }
+}
+
 int Main(int argc, char** argv) {
   if (const Status s = CheckEnvironment(); !s.ok()) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
@@ -44,6 +61,7 @@ int Main(int argc, char** argv) {
   AddHealth(app, status);
   AddInfo(app, status);
   AddBench(app, status);
+  CheckValues(app);
 
   try {
     app.parse(argc, argv);

@@ -1,6 +1,7 @@
 #include "topk/merge.h"
 
 #include <cstring>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -63,6 +64,10 @@ ExitCode MergeFolders(const MergeFlags& flags) {
     }
     return ReportInput(folder, error);
   }
+  if (flags.k > merged->size) {
+    std::cerr << "topk: --k: " << flags.k << " exceeds the size of the axis, "
+              << merged->size << ": all elements are selected\n";
+  }
   return Show(merged->response, static_cast<int>(merged->axis), merged->size,
               flags.show);
 }
@@ -93,8 +98,9 @@ void AddMerge(CLI::App& app, ExitCode& status) {
       ->transform(Whole())
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
-                   "Select the smallest elements, if the shards were computed "
-                   "with --smallest");
+                   "Select the smallest elements. Required if the shards were "
+                   "computed with --smallest, and only then: their files do "
+                   "not say so");
   command.add_option("--order", flags.order, "Order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
       ->capture_default_str();

@@ -81,6 +81,9 @@ Result<zip_uint64_t> Find(zip_t* archive, const std::string& member) {
     const char* name = zip_get_name(archive, static_cast<zip_uint64_t>(i), 0);
     list += StrCat(i > 0 ? ", " : "", Quote(name == nullptr ? "" : name));
   }
+  if (count == 0) {
+    return InvalidArgument("NPZ_MEMBER", "file", "it has no arrays");
+  }
   return InvalidArgument(
       "NPZ_MEMBER", "file",
       member.empty()

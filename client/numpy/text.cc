@@ -115,13 +115,20 @@ Result<v1::Tensor> ParseText(std::string_view text, bool has_header) {
   const std::string_view separators =
       text.find(',') != std::string_view::npos ? "," : " \t";
   std::vector<Cell> cells;
-  int64_t rows = 0, columns = 0, first_line = 0;
+  int64_t rows = 0, columns = 0, first_line = 0, empty_line = 0;
   Status ragged;
   for (int64_t number = 1; !text.empty(); ++number) {
     const size_t line_end = std::min(text.find('\n'), text.size());
     std::string_view line = Trimmed(text.substr(0, line_end), " \t\r");
     text.remove_prefix(std::min(line_end + 1, text.size()));
-    if (line.empty() || (number == 1 && has_header)) continue;
+    if (number == 1 && has_header) continue;
+    if (line.empty()) {
+      if (rows > 0 && empty_line == 0) empty_line = number;
+      continue;
+    }
+    if (empty_line > 0) {  // perhaps a missing number: the next ones would move
+      return TextError(empty_line, " is empty, but later lines have numbers");
+    }
     int64_t count = 0;
     for (bool more = true; more;) {
       const size_t end = std::min(line.find_first_of(separators), line.size());

@@ -1,5 +1,6 @@
 #include "core/common/usage_text.h"
 
+#include <cctype>
 #include <optional>
 
 #include "core/base/number.h"
@@ -37,6 +38,13 @@ std::string CheckWhole(std::string& text, int64_t least, int64_t most) {
   }
   text = StrCat(*number);
   return "";
+}
+
+std::string CheckSwitch(const std::string& text) {
+  const bool is_word = text.empty() || std::isalpha(text.front()) != 0;
+  return is_word || text == "0" || text == "1"
+             ? ""
+             : Quote(text) + " is not true or false";
 }
 
 bool IsArgument(int argc, const char* const* argv, std::string_view flag) {

@@ -22,6 +22,10 @@ std::string UsageText(const std::string& message, const FindSource& find);
 /// numbers beyond int64_t, read "" as 0, and read 010 as octal.
 std::string CheckWhole(std::string& text, int64_t least, int64_t most);
 
+/// Checks the value of a switch. Returns an error or "". CLI11 itself would
+/// read all numbers as true or false.
+std::string CheckSwitch(const std::string& text);
+
 /// Returns whether the arguments set a flag, as `--flag value` or
 /// `--flag=value`.
 bool IsArgument(int argc, const char* const* argv, std::string_view flag);

@@ -34,9 +34,11 @@ void AccessLog::Record(const CallInfo& call, const v1::TopKRequest& request,
     level = spdlog::level::info;
     limiter = &failed_;
   } else if (sample_ > 0 &&
-             (call.trace.sampled ||
-              static_cast<double>(NewTraceId()) <= sample_ * 0x1p64)) {
+             static_cast<double>(NewTraceId()) <= sample_ * 0x1p64) {
     level = spdlog::level::info;
+  } else if (sample_ > 0 && call.trace.sampled) {
+    level = spdlog::level::info;
+    limiter = &traced_;
   }
   if (!log_.should_log(level)) return;
   const std::optional<int64_t> suppressed =
@@ -50,7 +52,11 @@ std::string AccessFields(const CallInfo& call, const v1::TopKRequest& request,
                          const RequestStats& stats, const Status& status,
                          int64_t suppressed) {
   json fields = {{"msg", "call"}, {"method", call.method}};
-  if (call.context != nullptr) AddText(fields, "peer", call.context->peer());
+  if (!call.caller.peer.empty()) {
+    AddText(fields, "peer", call.caller.peer);
+  } else if (call.context != nullptr) {  // a caller that was not admitted
+    AddText(fields, "peer", call.context->peer());
+  }
   if (call.caller.authenticated) {
     AddText(fields, "principal", call.caller.name);
   }

@@ -19,7 +19,7 @@ namespace topk {
 /// logged at info, and the rest at debug. Never logs tensor data. Thread-safe.
 class AccessLog {
  public:
-  /// Without this limit, invalid requests could fill the disk with log lines.
+  /// Without this limit, callers could fill the disk with log lines.
   static constexpr int kLinesPerSecond = 100;
 
   /// `sample` is the fraction of OK requests to log at info, 0 to 1. Unless it
@@ -35,7 +35,7 @@ class AccessLog {
 
   /// Returns the number of lines not logged because of kLinesPerSecond.
   int64_t suppressed() const {
-    return failed_.suppressed() + slow_.suppressed();
+    return failed_.suppressed() + slow_.suppressed() + traced_.suppressed();
   }
 
  private:
@@ -44,6 +44,7 @@ class AccessLog {
   const int64_t slow_nanoseconds_;
   LineLimiter failed_{kLinesPerSecond};
   LineLimiter slow_{kLinesPerSecond};
+  LineLimiter traced_{kLinesPerSecond};
 };
 
 /// Returns a request's log fields as a JSON object. The arguments may contain

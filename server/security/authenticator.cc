@@ -100,7 +100,8 @@ Result<std::unique_ptr<Authenticator>> Authenticator::Start(
 Result<Caller> Authenticator::Authenticate(
     const grpc::ServerContextBase& context) const {
   Caller caller;
-  const std::string address = AddressOf(context.peer());
+  caller.peer = context.peer();
+  const std::string address = AddressOf(caller.peer);
   caller.is_local = address == kUnixPeer || IsLoopback(address);
   if (certificates_ != nullptr) {
     if (Status s = CheckCertificate(context, caller); !s.ok()) return s;

@@ -44,6 +44,8 @@ struct Caller {
   /// Identifies the caller for limits: "token:NAME", "cert:NAME",
   /// "addr:ADDRESS" or "unix". All addresses of an IPv6 network share a key.
   std::string key;
+  /// The caller's address as gRPC writes it, e.g. "ipv4:192.0.2.1:50000".
+  std::string peer = {};
   /// True if the call came over a Unix socket or from a loopback address, i.e.
   /// if the caller (or its proxy) is on this machine.
   bool is_local = false;

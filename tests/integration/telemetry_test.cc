@@ -151,6 +151,7 @@ TEST(Metrics, CountCancelledRequestsAndStreams) {
   EXPECT_EQ(handled("OK"), 0);
   // The cancellation is not mistaken for the end of the stream.
   EXPECT_TRUE(server.HasLogged("\"CANCELLED\""));
+  EXPECT_TRUE(server.HasLogged("\"peer\":\"ipv4:127.0.0.1:"));
   EXPECT_EQ(server.Log().find("INVALID_ARGUMENT"), std::string::npos);
 }
 

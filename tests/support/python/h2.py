@@ -92,9 +92,8 @@ def message(payload, flag=0, length=None):
     return struct.pack(">BI", flag, size) + payload
 
 
-def data(stream, payload, end_stream=False):
-    """Splits a payload into DATA frames."""
-    most = 16384
+def data(stream, payload, end_stream=False, most=16384):
+    """Splits a payload into DATA frames of at most `most` bytes."""
     pieces = [payload[i:i + most] for i in range(0, len(payload), most)]
     pieces = pieces or [b""]
     return b"".join(
@@ -177,9 +176,10 @@ class Connection:
         self._reply()
         return sent
 
-    def upload(self, stream, payload, end_stream=False, seconds=10):
-        """Sends bytes on a stream as fast as flow control allows. Returns the
-        number of bytes sent before the server closes the stream or stalls."""
+    def upload(self, stream, payload, end_stream=False, seconds=10, most=16384):
+        """Sends bytes on a stream as fast as flow control allows, in frames of
+        at most `most` bytes. Returns the number of bytes sent before the server
+        closes the stream or stalls."""
         view = memoryview(payload)
         sent = 0
         deadline = time.monotonic() + seconds
@@ -190,7 +190,7 @@ class Connection:
             piece = view[sent:sent + min(max(room, 0), 1 << 20)]
             if piece or not view:
                 last = sent + len(piece) == len(view)
-                wire = data(stream, piece, end_stream and last)
+                wire = data(stream, piece, end_stream and last, most)
                 if self.send(wire) < len(wire):
                     break
                 for window in (0, stream):

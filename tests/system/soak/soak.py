@@ -73,8 +73,31 @@ def endless_headers(attacker):
             attacker.delivered()
 
 
+@attack(processes=1)
+def calls_before_settings(attacker):
+    """Calls above a limit that the client does not acknowledge."""
+    with attacker.connect(ack=False) as client:
+        while attacker.goes_on() and not client.closed:
+            client.send(b"".join(h2.call(stream, h2.fields())
+                                 for stream in client.new_streams(5000)), 1)
+            attacker.delivered(5000)
+        attacker.hold(client)
+
+
+@attack(processes=1)
+def one_byte_frames(attacker):
+    """A message in DATA frames of one byte, which is never complete."""
+    with attacker.connect() as client:
+        client.send(h2.call(1, h2.fields()))
+        client.upload(1, h2.message(b"", length=32 << 20), seconds=1)
+        while attacker.goes_on() and not client.closed:
+            client.upload(1, bytes(10000), seconds=1, most=1)
+            attacker.delivered()
+
+
 # gRPC 1.51 withstands these only behind HAProxy.
-BEHIND_HAPROXY = ("rapid_reset", "endless_headers")
+BEHIND_HAPROXY = ("rapid_reset", "endless_headers", "calls_before_settings",
+                  "one_byte_frames")
 
 
 class Faults:
