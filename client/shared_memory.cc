@@ -39,7 +39,9 @@ Result<SharedMemory> SharedMemory::Create(const std::string& name,
                                   "more characters other than slash"));
   }
   const int fd = shm_open(used.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (fd < 0) return CannotCreate(used, bytes, errno);
+  if (fd < 0) {  // glibc reports long names as EINVAL
+    return CannotCreate(used, bytes, errno == EINVAL ? ENAMETOOLONG : errno);
+  }
   SharedMemory memory(used);  // unlinks the object on failure
   // Allocate now: touching memory that cannot be allocated raises SIGBUS.
   int error = 0;

@@ -126,7 +126,7 @@ Result<v1::Tensor> ParseText(std::string_view text, bool has_header) {
       if (rows > 0 && empty_line == 0) empty_line = number;
       continue;
     }
-    if (empty_line > 0) {  // perhaps a missing number: the next ones would move
+    if (empty_line > 0 && columns == 1) {  // perhaps a missing number
       return TextError(empty_line, " is empty, but later lines have numbers");
     }
     int64_t count = 0;

@@ -83,8 +83,8 @@ def include_direction(files):
 # Literals that look like reasons but are never in a response: names of codes
 # and variables, and startup errors.
 _NO_REASONS = re.compile(
-    r"TOPKD?_.*|GRPC_.*|OTEL_.*|TLS_.*|TOKENS_FILE|TOKEN_NAME|"
-    r"READY_FILE|TOKEN|FILE|FLAG|START|"
+    r"TOPKD?_.*|GRPC_.*|OTEL_.*|TLS_(ALLOWED|CLIENT)_.*|TOKENS_FILE|TOKEN_NAME|"
+    r"READY_FILE|FLAG|START|LISTEN|CANCELLED|"
     r"INSTRUCTION_SET|NO_CUDA|NO_CUDA_DEVICE|"
     r"INVALID_ARGUMENT|NOT_FOUND|ALREADY_EXISTS|PERMISSION_DENIED|"
     r"RESOURCE_EXHAUSTED|FAILED_PRECONDITION")
@@ -98,8 +98,8 @@ def error_reasons(files):
                 (".h", ".cc")):
             for reason in (re.findall(r'"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)"',
                                       text)
-                           + re.findall(r'(?:Argument|Unimplemented)\(\s*'
-                                        r'"([A-Z]+)"', text)):
+                           + re.findall(r'(?:Argument\(|Unimplemented\(|::k\w+,)'
+                                        r'\s*"([A-Z]+)"', text)):
                 if not _NO_REASONS.fullmatch(reason):
                     used.setdefault(reason, name)
     listed = [reason for line in files.get(page, "").splitlines()
