@@ -100,6 +100,13 @@ class Shards(both_clients.ServerTest):
                                                 servers=self.server.target)
         self.assertEqual((values.compute().tolist(),
                           indices.compute().tolist()), ([8, 7], [8, 7]))
+        values, indices = topk_client.dask.topk(
+            [2**63, 2**63 + 1, 1], 1, servers=self.server.target)
+        self.assertEqual((values.compute().tolist(), indices.compute().tolist()
+                          ), ([2**63 + 1], [1]))
+        values, _ = topk_client.dask.topk([x, 2 * x], 1, 0,
+                                          servers=self.server.target)
+        self.assertEqual(values.compute()[0, -1], 16)
         hidden = x.map_blocks(np.ma.masked_greater, 7, meta=np.empty(0, int))
         for masked in (np.ma.array([1, 2]), da.ma.masked_greater(x, 7), hidden):
             with self.assertRaisesRegex(TypeError, "masked"):
