@@ -163,7 +163,8 @@ class Shards(both_clients.ServerTest):
         for wrong in ({"k": 0}, {"axis": 1}, {"servers": []}):
             with self.assertRaises(ValueError):
                 question(**{"servers": NOBODY, **wrong})
-        for wrong in ({"k": 2.7}, {"metadata": {"id": "42"}}):
+        for wrong in ({"k": 2.7}, {"axis": 0.0}, {"shared_memory": "no"},
+                      {"metadata": {"id": "42"}}):
             with self.assertRaises(TypeError):
                 question(NOBODY, **wrong)
 
