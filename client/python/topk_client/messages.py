@@ -27,7 +27,7 @@ from topk_client._dtypes import Array, DType
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_response, from_status
 from topk_client.shared_memory import Region, SharedMemory
-from topk_client.specs import AnyOnnx, Operator, Spec, integer
+from topk_client.specs import AnyOnnx, Operator, Spec, converted, integer
 
 # Larger tensors are streamed. Smaller tensors are faster in a single message,
 # because grpcio, unlike gRPC in C++, passes each chunk to another thread. A
@@ -440,7 +440,8 @@ class Call:
             raise TypeError(f"elements of type {self._packed} cannot be in "
                             "shared memory or on a GPU, because they are sent "
                             "packed")
-        more = topk_pb2.TopKRequest(request_id=request.request_id)
+        more = topk_pb2.TopKRequest(
+            request_id=converted("request_id", str, request.request_id))
         if request.values_out is not None:
             _name_output("values_out", request.values_out,
                          _dtypes.name_of(self._data_type), more.output.values)
@@ -503,7 +504,8 @@ class Call:
                 raise ValueError("a tensor in shared memory or on a GPU cannot "
                                  "be streamed")
             return False
-        return self.nbytes > _STREAMED_BYTES if wanted is None else wanted
+        return (self.nbytes > _STREAMED_BYTES if wanted is None
+                else bool(converted("stream", bool, wanted)))
 
     def message(self) -> bytes:
         """Returns the ComputeTopK message. Raises ValueError if it is too
