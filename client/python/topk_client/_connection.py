@@ -475,7 +475,10 @@ class Connection:
         the command topk reads: TOPK_TARGET, TOPK_TLS, TOPK_TLS_CA,
         TOPK_TLS_CERT, TOPK_TLS_KEY, TOPK_TLS_SERVER_NAME, TOPK_TOKEN_FILE and
         TOPK_TOKEN_OVER_PLAINTEXT. `options` are other arguments of the client,
-        and override the variables. Empty variables are ignored."""
+        and override the variables; `token` overrides TOPK_TOKEN_FILE. Empty
+        variables are ignored."""
+        if options.get("token") is not None:
+            options.setdefault("token_file", None)
         for name in (*_VARIABLES, *_FLAG_VARIABLES):
             variable = "TOPK_" + name.upper()
             value: Any = os.environ.get(variable, "")

@@ -424,6 +424,8 @@ class Calls(both_clients.ServerTest):
                 client.compute_topk(X, Onnx(1))
             self.assertEqual(topk_client.Client.from_env(
                 target="b:2", tls=True)._arguments["target"], "b:2")
+            os.environ["TOPK_TOKEN_FILE"] = "not read"
+            topk_client.Client.from_env(token="0" * 16)
             os.environ["TOPK_TLS"] = "maybe"
             with self.assertRaisesRegex(ValueError, "^TOPK_TLS: 'maybe' is "):
                 topk_client.Client.from_env()
