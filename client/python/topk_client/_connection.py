@@ -26,7 +26,7 @@ from topk_client._stubs import topk_pb2
 from topk_client.errors import TopKError, from_rpc
 from topk_client.messages import (HEAVY_BYTES, ArrayLike, Call, Request,
                                   Response, StreamedResponse, TopK, parse)
-from topk_client.specs import AnyOnnx, integer
+from topk_client.specs import AnyOnnx, converted, integer
 
 VERSION = "0.1.0"
 
@@ -114,7 +114,7 @@ def checked_metadata(metadata: Metadata) -> Metadata:
                         "such as [('tenant', 'a')]; pass dict.items()")
     pairs = tuple((key, value) for key, value in pairs)
     for key, value in pairs:
-        if not re.fullmatch("[0-9a-z_.-]+", key):
+        if not (isinstance(key, str) and re.fullmatch("[0-9a-z_.-]+", key)):
             raise ValueError(f"metadata key {key!r} must consist of lowercase "
                              "letters, digits and _.-")
         if not (isinstance(value, bytes) if key.endswith("-bin") else
@@ -203,8 +203,8 @@ def _read_tls_files(ca: Optional[Path], key: Optional[Path],
 def _read(argument: str, path: Optional[Path],
           check: Optional[Callable[[Path], object]] = None) -> Optional[bytes]:
     """Returns the content of a file. Raises ValueError if it cannot be read or
-    checked. The error contains the path only if its folder exists, in case a
-    caller passes a secret instead of the name of its file."""
+    checked. The error contains the path only if its folder exists or if the
+    file has no secret, in case a caller passes the content of the file."""
     if path is None:
         return None
     try:
@@ -214,14 +214,18 @@ def _read(argument: str, path: Optional[Path],
             return file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        name = os.fspath(path)
-        shown = f"{name!r}: " if os.path.isdir(os.path.dirname(name)) else ""
+        name = os.fsdecode(path)
+        shown = f"{name!r}: " if os.path.isdir(os.path.dirname(name)) or (
+            argument in ("tls_ca", "tls_cert") and "\n" not in name) else ""
         raise ValueError(f"{argument}: {shown}{reason}") from None
 
 
-def _check_token(token: str, argument: str = "token") -> str:
-    """Returns the token. Raises ValueError if no server would accept it. The
-    error never contains a part of the token."""
+def _check_token(token: Any, argument: str = "token") -> str:
+    """Returns the token. Raises TypeError if it is not a str, and ValueError if
+    no server would accept it. The error never contains a part of the token."""
+    if not isinstance(token, str):
+        raise TypeError(f"{argument}: a token must be a str, not a "
+                        + type(token).__name__)
     if not re.fullmatch(r"[A-Za-z0-9._~+/=-]{16,}", token):
         raise ValueError(f"{argument}: a token must consist of at least 16 "
                          "letters, digits and -._~+/=, without spaces or "
@@ -281,6 +285,8 @@ class Retry:
                 ("initial", self.initial, 0),
                 ("maximum", self.maximum, self.initial),
                 ("multiplier", self.multiplier, 1)):
+            if not hasattr(value, "__float__"):
+                raise TypeError(f"{name} is {value!r}, not a number")
             if not least <= value < math.inf:
                 raise ValueError(f"{name} is {value}; it must be finite and at "
                                  f"least {least}")
@@ -342,10 +348,11 @@ class Route:
 
 def topk_request(tensor: ArrayLike, k: int, axis: int, largest: bool,
                  sorted: bool) -> Request:
-    """Returns the request of topk(). Raises TypeError if k is not an integer.
-    """
-    return Request(tensor, AnyOnnx(integer("k", k), axis, int(bool(largest)),
-                                   int(bool(sorted)), 11))
+    """Returns the request of topk(). Raises TypeError if k is not an integer,
+    or `largest` or `sorted` is not a bool."""
+    return Request(tensor, AnyOnnx(
+        integer("k", k), axis, int(converted("largest", bool, largest)),
+        int(converted("sorted", bool, sorted)), 11))
 
 
 def _for_argument(error: TopKError) -> TopKError:
@@ -396,6 +403,15 @@ class Connection:
             raise TypeError(f"retry is {retry!r}, not a Retry or None")
         if (tls_cert is None) != (tls_key is None):
             raise ValueError("tls_cert and tls_key must be set together")
+        if token is not None and token_file is not None:
+            raise ValueError("token and token_file must not both be set")
+        tls, wait_for_ready, token_over_plaintext = (
+            converted(name, bool, self._arguments[name])
+            for name in ("tls", "wait_for_ready", "token_over_plaintext"))
+        for name in ("metadata", "interceptors", "channel_options"):
+            if not hasattr(self._arguments[name], "__iter__"):
+                raise TypeError(f"{name} is {self._arguments[name]!r}, not a "
+                                "sequence")
         grpc_target = _grpc_target(target)
         tls = tls or any(argument is not None for argument in (
             tls_ca, tls_cert, tls_key, tls_server_name))
@@ -459,7 +475,10 @@ class Connection:
         the command topk reads: TOPK_TARGET, TOPK_TLS, TOPK_TLS_CA,
         TOPK_TLS_CERT, TOPK_TLS_KEY, TOPK_TLS_SERVER_NAME, TOPK_TOKEN_FILE and
         TOPK_TOKEN_OVER_PLAINTEXT. `options` are other arguments of the client,
-        and override the variables. Empty variables are ignored."""
+        and override the variables; `token` overrides TOPK_TOKEN_FILE. Empty
+        variables are ignored."""
+        if options.get("token") is not None:
+            options.setdefault("token_file", None)
         for name in (*_VARIABLES, *_FLAG_VARIABLES):
             variable = "TOPK_" + name.upper()
             value: Any = os.environ.get(variable, "")
@@ -541,7 +560,8 @@ class Connection:
         return Attempts(
             self._retry, self._timeout if timeout is None else _finite(timeout),
             merged,
-            self._wait_for_ready if wait_for_ready is None else wait_for_ready)
+            self._wait_for_ready if wait_for_ready is None else
+            converted("wait_for_ready", bool, wait_for_ready))
 
     def _how(self, attempts: Attempts) -> Dict[str, Any]:
         """Returns the keyword arguments for an RPC. Raises TopKError if the

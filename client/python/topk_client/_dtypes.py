@@ -151,8 +151,8 @@ def pack(array: Array, name: str) -> Array:
         if array.dtype.kind == "i" and name == "i4":
             fits = codes + 8 < 16  # for -8 .. 7, because uint8 wraps around
         if not fits.all():
-            raise ValueError(f"an element has more than the {width} bits of "
-                             f"{name}")
+            raise ValueError(f"{array.reshape(-1)[~fits][0]} has more than "
+                             f"the {width} bits of {name}")
     bits = np.unpackbits(codes[:, None], axis=1, bitorder="little")[:, :width]
     return np.packbits(bits, bitorder="big" if name == "u1" else "little")
 

@@ -23,7 +23,7 @@ from topk_client.errors import TopKError
 from topk_client.merge import Partial
 from topk_client.messages import array_of, widened
 from topk_client.shared_memory import FOLDER, Region, SharedMemory
-from topk_client.specs import OpenVINO, integer
+from topk_client.specs import OpenVINO, converted, integer
 
 _ROUNDS = 3  # how many times all servers are tried again
 _PREFIX = "/topk-shard-"  # starts with the server's default prefix, "/topk"
@@ -53,9 +53,12 @@ class Question:
            client_options: Any) -> "Question":
         """Raises ValueError for arguments that no server could answer. If
         `rank` is None, the workers check the axis."""
+        k, axis = integer("k", k), integer("axis", axis)
+        largest = converted("largest", bool, largest)
+        shared_memory = converted("shared_memory", bool, shared_memory)
         if rank is not None and not -rank <= axis < rank:
             raise ValueError(f"axis = {axis} is out of range for rank {rank}")
-        if integer("k", k) < 1:
+        if k < 1:
             raise ValueError(f"k = {k} is less than 1")
         if order not in ("value", "index"):
             raise ValueError(f"order = {order!r} is not value or index")
@@ -68,7 +71,7 @@ class Question:
             if name in client_options:  # _client() hashes the options
                 client_options[name] = convert(client_options[name])
         check_no_token(client_options)
-        return cls(OpenVINO(int(k), int(axis), "max" if largest else "min",
+        return cls(OpenVINO(k, axis, "max" if largest else "min",
                             order, "i64", stable=True),
                    data_type, servers, shared_memory,
                    tuple(sorted(client_options.items())))

@@ -53,7 +53,8 @@ class Client(Connection):
       retry: how often a call is attempted; see Retry. None = no retries. All
         methods except is_serving retry on UNAVAILABLE, and on
         RESOURCE_EXHAUSTED with a retry delay that ends before the deadline.
-        Each retry is logged for debugging, with the logger "topk_client".
+        Errors of single requests on a stream are not retried. Each retry is
+        logged for debugging, with the logger "topk_client".
       wait_for_ready: whether an attempt waits for a connection until the
         deadline, instead of failing while no server can be reached.
       metadata: headers to send with each call, such as [("tenant", "a")], as
@@ -77,9 +78,9 @@ class Client(Connection):
         it. The function is called before each attempt, in the thread that makes
         the call (for the asyncio client, in the event loop) or in a thread of
         gRPC. So it must be thread-safe and fast. Its exceptions end the call.
-      token_file: a file with the token, read again for each call. Raises
-        ValueError if it has no valid token when the client is created. If it
-        becomes invalid later, the last valid token stays in use.
+      token_file: a file with the token, instead of `token`, read again for
+        each call. Raises ValueError if it has no valid token when the client is
+        created. If it becomes invalid later, the last valid token stays in use.
       token_over_plaintext: whether the token may be sent without TLS to targets
         on other machines.
       interceptors: client interceptors of grpc, or of grpc.aio for the asyncio

@@ -14,7 +14,7 @@ from dask.sizeof import sizeof
 from topk_client import _shards
 from topk_client._dtypes import Array
 from topk_client.merge import Partial, merge
-from topk_client.messages import check_no_nulls
+from topk_client.messages import array_of, check_no_nulls
 
 
 def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
@@ -52,16 +52,20 @@ def topk(array: Any, k: int, axis: int = -1, largest: bool = True, *,
     repeats its calls. If no server answers a call, the task raises TopKError
     after a second or two, which counts as one of the task's retries.
 
-    Raises ValueError for arguments that every server would reject, and for
-    chunks of unknown size along the axis. Raises TypeError for masked arrays.
+    Raises ValueError for arguments that every server would reject, for chunks
+    of unknown size along the axis, and for integers in a list that NumPy would
+    round. Raises TypeError for masked arrays.
     """
     check_no_nulls(array)
+    if isinstance(array, (list, tuple)) and not any(
+            isinstance(item, da.Array) for item in flatten(array)):
+        array = array_of(array)[0]
     array = da.asanyarray(array)
     check_no_nulls(array._meta)
     question = _shards.Question.of(k, axis, array.ndim, largest, order,
                                    data_type, servers, shared_memory,
                                    client_options)
-    axis %= array.ndim
+    k, axis = question.spec.k, question.spec.axis % array.ndim
     if any(np.isnan(size) for size in array.chunks[axis]):
         raise ValueError(f"the chunks' sizes along axis {axis} are unknown; "
                          "call array.compute_chunk_sizes() first, or pass "

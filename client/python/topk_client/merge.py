@@ -15,7 +15,7 @@ import numpy as np
 from topk_client import _dtypes
 from topk_client._dtypes import Array
 from topk_client.messages import Response, array_of, widened
-from topk_client.specs import Spec
+from topk_client.specs import Spec, converted
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -25,8 +25,10 @@ class Partial:
 
     Raises ValueError if the arrays' shapes differ, the axis is out of range,
     there are more than k elements along the axis, or fewer although the shard
-    has more, or the values are not of the data type. Raises TypeError if the
-    service does not support the element type, and for masked arrays.
+    has more, the size is less than the number of elements, an index is outside
+    0 .. 2^63-1, or the values are not of the data type. Raises TypeError if the
+    service does not support the element type or the index type, and for masked
+    arrays and other objects than NumPy arrays.
 
     Attributes:
       values: the selected elements, min(k, the shard's size) along the axis.
@@ -37,8 +39,8 @@ class Partial:
       order: whether the elements are sorted by "value" or by "index".
       data_type: the element type, named as in Request.data_type. By default,
         the type of the values' dtype.
-      size: the shard's size along the axis. Required if it is less than k. The
-        result of merge() has the total size of the partials.
+      size: the shard's size along the axis; 0 = unknown. Required if it is less
+        than k. The result of merge() has the total size of the partials.
     """
 
     values: Array
@@ -51,8 +53,16 @@ class Partial:
     size: int = 0
 
     def __post_init__(self) -> None:
-        _dtypes.check_unmasked("values", self.values)
-        _dtypes.check_unmasked("indices", self.indices)
+        array: Any
+        for name, array in ("values", self.values), ("indices", self.indices):
+            _dtypes.check_unmasked(name, array)
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"{name} is a {type(array).__name__}, not a "
+                                "NumPy array")
+        for name, kind in (("k", int), ("axis", int), ("size", int),
+                           ("largest", bool)):
+            object.__setattr__(self, name, converted(name, kind,
+                                                     getattr(self, name)))
         shape = self.values.shape
         if self.indices.shape != shape:
             raise ValueError(f"values have shape {shape}, but indices have "
@@ -68,11 +78,22 @@ class Partial:
                 f"there are {shape[self.axis]} elements along the axis, fewer "
                 f"than k = {self.k}, which must be all of the shard, but size "
                 f"= {self.size}")
+        if self.size < shape[self.axis] and self.size != 0:
+            raise ValueError(f"size = {self.size} must be 0 or not less than "
+                             f"the axis size, {shape[self.axis]}")
+        if self.indices.dtype.name not in ("int32", "int64", "uint32",
+                                           "uint64"):
+            raise TypeError(f"the indices are {self.indices.dtype}; they must "
+                            "be int32, int64, uint32 or uint64")
+        low, high = map(int, (self.indices.min(initial=0),
+                              self.indices.max(initial=0)))
+        if low < 0 or high >= 1 << 63:
+            raise ValueError(f"index {low if low < 0 else high} is outside 0 "
+                             ".. 2^63-1")
         if self.order not in ("value", "index"):
             raise ValueError(f"order = {self.order!r} is not value or index")
         for name, value in (
                 ("axis", self.axis % len(shape)),
-                ("largest", bool(self.largest)),
                 ("data_type", _dtypes.name_of(_dtypes.kind_of(
                     self.values.dtype, None, self.data_type)[0]))):
             object.__setattr__(self, name, value)
@@ -119,8 +140,14 @@ def merge(partials: Iterable[Partial]) -> Partial:
     - order is "value" and the elements of a partial are not in order, or
     - an index is selected twice (indices that are not selected are not
       compared).
+    Raises TypeError for other objects than Partials.
     """
     parts = list(partials)
+    part: Any
+    for number, part in enumerate(parts):
+        if not isinstance(part, Partial):
+            raise TypeError(f"partial {number} is a {type(part).__name__}, not "
+                            "a Partial")
     if not parts:
         raise ValueError("there is no partial to merge")
     first = parts[0]

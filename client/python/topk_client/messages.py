@@ -16,7 +16,7 @@ import itertools
 import math
 import sys
 from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterator, NamedTuple,
-                    Optional, Protocol, Tuple, Type, TypeVar, Union)
+                    Optional, Protocol, Tuple, Type, TypeVar, Union, cast)
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ from topk_client._dtypes import Array, DType
 from topk_client._stubs import tensor_pb2, topk_pb2
 from topk_client.errors import TopKError, bad_response, from_status
 from topk_client.shared_memory import Region, SharedMemory
-from topk_client.specs import AnyOnnx, Operator, Spec, integer
+from topk_client.specs import AnyOnnx, Operator, Spec, converted, integer
 
 # Larger tensors are streamed. Smaller tensors are faster in a single message,
 # because grpcio, unlike gRPC in C++, passes each chunk to another thread. A
@@ -170,6 +170,15 @@ class Response:
         return iter((self.values, self.indices))
 
 
+def _columns(tensor: Any) -> Any:
+    """Returns the columns of a DataFrame or a table of pandas, polars or
+    pyarrow. Returns an empty list for other objects."""
+    if hasattr(tensor, "iterrows"):  # pandas
+        return [column for _, column in tensor.items()]
+    return list(getattr(tensor, "itercolumns",
+                        getattr(tensor, "iter_columns", tuple))())
+
+
 def check_no_nulls(tensor: Any) -> None:
     """Raises TypeError for masked arrays, and for nulls of pyarrow, polars and
     pandas. NumPy would ignore masks, and convert nulls to NaNs, which are above
@@ -177,13 +186,12 @@ def check_no_nulls(tensor: Any) -> None:
     _dtypes.check_unmasked("tensor", tensor)
     parts: Any = ()
     nulls: Any = 0
+    dtype: Any = getattr(tensor, "dtype", None)
     if issubclass(type(tensor), (list, tuple)):
         if not set(map(type, tensor)) <= {bool, int, float}:  # fast path
             parts = tensor
-    elif hasattr(tensor, "itercolumns"):  # a table of pyarrow
-        parts = tensor.itercolumns()
-    elif hasattr(tensor, "iterrows"):  # a DataFrame of pandas
-        parts = [column for _, column in tensor.items()]
+    elif columns := _columns(tensor):
+        parts = columns
     elif hasattr(tensor, "null_count") and hasattr(tensor, "__array__"):
         nulls = tensor.null_count
         if callable(nulls):  # polars
@@ -197,8 +205,9 @@ def check_no_nulls(tensor: Any) -> None:
         elif encoding.startswith("run_end_encoded<"):
             compute = importlib.import_module("pyarrow.compute")
             nulls = compute.run_end_decode(tensor).null_count
-    elif not isinstance(getattr(getattr(tensor, "dtype", None), "na_value",
-                                0.0), float):  # a nullable type of pandas
+    # A categorical or a nullable type of pandas.
+    elif hasattr(dtype, "categories") or not isinstance(
+            getattr(dtype, "na_value", 0.0), float):
         nulls = tensor.isna()
     if np.asarray(nulls).any():
         raise TypeError("the tensor has nulls, which are not supported: pass "
@@ -210,13 +219,19 @@ def check_no_nulls(tensor: Any) -> None:
 
 def _exact(array: Array, numbers: Any) -> Array:
     """Returns the array of a list, as i64 or u64 if NumPy would round integers
-    to f64. Raises ValueError if neither can hold all of them."""
-    if array.dtype != object and not (
-            array.dtype == np.float64 and (np.abs(array) >= 2.0**53).any()):
+    to f64. Raises ValueError if neither can hold all of them, or if a list with
+    other numbers has an integer that f64 does not hold exactly."""
+    if array.dtype != object and not (array.dtype == np.float64 and (
+            np.abs(array[np.isfinite(array)]) >= 2.0**53).any()):
         return array
-    exact = np.array(numbers, object)
-    if not exact.size or not all(
-            isinstance(number, (int, np.integer)) for number in exact.flat):
+    exact, kinds = np.array(numbers, object), cast(Any, (int, np.integer))
+    integers = [int(number) for number in exact.flat
+                if isinstance(number, kinds)]
+    if not integers or len(integers) < exact.size:
+        for number in integers:
+            if array.dtype != object and int(float(number)) != number:
+                raise ValueError(f"the tensor has the integer {number}, which "
+                                 "f64 cannot hold exactly, and floats")
         return array
     low, high = exact.min(), exact.max()
     if high >= 1 << (63 if low < 0 else 64) or low < -1 << 63:
@@ -229,7 +244,8 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     """Converts a tensor to an array, without a copy if possible. Also returns
     the short name of the element type if NumPy lacks it, and the dtype if it is
     a PyTorch tensor. Raises TypeError for masked arrays, nulls, tensors that
-    require grad, and tensors on other devices."""
+    require grad, and tensors on other devices, and ValueError for integers that
+    would be rounded."""
     check_no_nulls(tensor)
     torch = sys.modules.get("torch")
     is_torch = torch is not None and isinstance(tensor, torch.Tensor)
@@ -252,10 +268,17 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     # pandas converts nullable types to Python objects unless told otherwise.
     array: Array = np.asarray(tensor, getattr(
         getattr(tensor, "dtype", None), "numpy_dtype", None))
-    if hasattr(tensor, "iterrows") and (
-            array.dtype == object or len(set(tensor.dtypes)) > 1):
-        columns = [array_of(column)[0] for _, column in tensor.items()]
-        return array_of(columns)[0].T, None, None
+    columns = _columns(tensor)
+    types = {str(getattr(column, "dtype", getattr(column, "type", None)))
+             for column in columns}
+    # Integers in columns of different types may have been rounded to f64.
+    if array.dtype == object and hasattr(tensor, "iterrows") or (
+            array.dtype == np.float64 and len(types) > 1):
+        arrays = [array_of(column)[0] for column in columns]
+        for array in arrays:
+            if array.dtype.kind not in "biuf":
+                _dtypes.short_name_of(array.dtype)  # raises TypeError
+        return array_of(arrays)[0].T, None, None
     if issubclass(type(tensor), (list, tuple)):
         array = _exact(array, tensor)
     if array.dtype == object:
@@ -417,7 +440,8 @@ class Call:
             raise TypeError(f"elements of type {self._packed} cannot be in "
                             "shared memory or on a GPU, because they are sent "
                             "packed")
-        more = topk_pb2.TopKRequest(request_id=request.request_id)
+        more = topk_pb2.TopKRequest(
+            request_id=converted("request_id", str, request.request_id))
         if request.values_out is not None:
             _name_output("values_out", request.values_out,
                          _dtypes.name_of(self._data_type), more.output.values)
@@ -480,7 +504,8 @@ class Call:
                 raise ValueError("a tensor in shared memory or on a GPU cannot "
                                  "be streamed")
             return False
-        return self.nbytes > _STREAMED_BYTES if wanted is None else wanted
+        return (self.nbytes > _STREAMED_BYTES if wanted is None
+                else bool(converted("stream", bool, wanted)))
 
     def message(self) -> bytes:
         """Returns the ComputeTopK message. Raises ValueError if it is too

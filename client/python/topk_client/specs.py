@@ -26,10 +26,9 @@ def integer(name: str, value: Any) -> int:
     return int(number)
 
 
-def _converted(name: str, kind: Any, value: Any) -> Any:
-    """Converts an attribute of type `kind` to Python's built-in types. Raises
-    TypeError or ValueError, with the attribute's name, if the type is wrong.
-    """
+def converted(name: str, kind: Any, value: Any) -> Any:
+    """Converts an argument of type `kind` to Python's built-in types. Raises
+    TypeError or ValueError, with the argument's name, if the type is wrong."""
     same = value  # mypy: isinstance narrows the type of `value`, not `same`
     if kind is int:
         return integer(name, value)
@@ -37,6 +36,8 @@ def _converted(name: str, kind: Any, value: Any) -> Any:
         if isinstance(value, (int, np.integer, np.bool_)) and value in (0, 1):
             return bool(same)
     elif isinstance(value, str) or value is None and kind is not str:
+        if value and value.encode(errors="ignore").decode() != value:
+            raise ValueError(f"{name} is {value!r}, which is not valid Unicode")
         return value
     raise TypeError(f"{name} is {value!r}, not a "
                     + ("bool" if kind is bool else "str"))
@@ -86,7 +87,7 @@ class Operator:
             "DIALECT_" + self._dialect.upper())
         for attribute in dataclasses.fields(self):
             name = attribute.name
-            value = _converted(name, attribute.type, getattr(self, name))
+            value = converted(name, attribute.type, getattr(self, name))
             if name == "version":
                 spec.version = value
             elif value != attribute.default:

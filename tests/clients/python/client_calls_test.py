@@ -135,9 +135,16 @@ class OfBoth(both_clients.ServerTest):
                  ({"data_type": np.float32}, TypeError, "^the data type is "),
                  ({"values_out": X}, TypeError, "^values_out is a ndarray, "),
                  ({"index_offset": 1.0}, TypeError, "^index_offset is 1.0, "),
+                 ({"request_id": 5}, TypeError, "^request_id is 5, not a str$"),
+                 ({"request_id": "\ud800"}, ValueError,
+                  r"^request_id is '\\ud800', which is not valid Unicode$"),
+                 ({"stream": "yes"}, TypeError, "^stream is 'yes', not a bool"),
                  ({"tensor": np.ma.array(X, mask=X > 3)}, TypeError,
                   "masked array.* pass tensor.filled"),
                  # Elements that are out of range for a small type.
+                 ({"spec": small, "data_type": "u3",
+                   "tensor": np.array([1, 9], np.uint8)}, ValueError,
+                  "^9 has more than the 3 bits of u3$"),
                  *(({"spec": small, "data_type": name, "tensor": x}, kind, "")
                    for x, name, kind in (
                        (np.array([16], np.uint8), "u4", ValueError),
@@ -417,6 +424,8 @@ class Calls(both_clients.ServerTest):
                 client.compute_topk(X, Onnx(1))
             self.assertEqual(topk_client.Client.from_env(
                 target="b:2", tls=True)._arguments["target"], "b:2")
+            os.environ["TOPK_TOKEN_FILE"] = "not read"
+            topk_client.Client.from_env(token="0" * 16)
             os.environ["TOPK_TLS"] = "maybe"
             with self.assertRaisesRegex(ValueError, "^TOPK_TLS: 'maybe' is "):
                 topk_client.Client.from_env()

@@ -85,6 +85,18 @@ class Options(both_clients.ServerTest):
             self.assertEqual(server.headers[-1]["authorization"], "mine")
         with self.assertRaisesRegex(ValueError, "^metadata key 'A' must"):
             self.kind(server.target, metadata=[("A", "1")])
+        for name in ("tls", "token_over_plaintext", "wait_for_ready"):
+            with self.assertRaisesRegex(TypeError,
+                                        f"^{name} is 'no', not a bool$"):
+                self.kind(server.target, **{name: "no"})
+        for name in ("metadata", "interceptors", "channel_options"):
+            with self.assertRaisesRegex(TypeError,
+                                        f"^{name} is 5, not a sequence$"):
+                self.kind(server.target, **{name: 5})
+        with self.assertRaisesRegex(TypeError, "^wait_for_ready is 'no', not "):
+            self.client.topk(X, 1, wait_for_ready="no")
+        with self.assertRaisesRegex(ValueError, "^metadata key 1 must "):
+            self.client.topk(X, 1, metadata=[(1, "1")])
         with self.assertRaisesRegex(TypeError, "^metadata must .* of pairs"):
             self.client.topk(X, 1, metadata={"id": "42"})
         with self.assertRaisesRegex(TypeError, "^unknown options: dim; "):
@@ -104,7 +116,8 @@ class Options(both_clients.ServerTest):
             with self.assertRaisesRegex(ValueError,
                                         "^token: a token must .* 16 "):
                 client.topk(X, 1)
-            with self.assertRaises(TypeError):
+            with self.assertRaisesRegex(TypeError, "^token: a token must be a "
+                                        "str, not a int$"):
                 client.topk(X, 1)
             with self.assertRaises((StopIteration, RuntimeError)):
                 client.topk(X, 1)
@@ -198,6 +211,13 @@ class Options(both_clients.ServerTest):
         self.assertEqual(caught.exception.field, "onnx.k")
         for k in (np.array(2), np.int8(2), True):
             self.assertEqual(self.client.topk(X, k).indices.size, int(k))
+        for name in ("largest", "sorted"):
+            for value in ("no", 2, None):
+                with self.assertRaisesRegex(TypeError, f"^{name} is .*, not a "
+                                            "bool$"):
+                    self.client.topk(X, 1, **{name: value})
+        self.assertEqual(self.client.topk(
+            X, 1, largest=np.bool_(False), sorted=0).indices.tolist(), [2])
         for k in (1.0, "1", None):
             with self.assertRaisesRegex(TypeError, "^k is .*, not an integer$"):
                 self.client.topk(X, k)
@@ -248,6 +268,8 @@ class Blocking(both_clients.ServerTest):
                 Retry(**wrong)
         with self.assertRaisesRegex(TypeError, "^attempts is 1.5, not an "):
             Retry(1.5)
+        with self.assertRaisesRegex(TypeError, "^initial is 'x', not a number"):
+            Retry(initial="x")
         for kind in CLIENTS:
             with self.assertRaisesRegex(TypeError, "^retry is 3, not a Retry"):
                 kind(self.server.target, retry=3)

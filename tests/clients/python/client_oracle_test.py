@@ -138,6 +138,25 @@ class Merge(ServerTest):
             Partial(x.astype(complex), i, 3)
         with self.assertRaisesRegex(ValueError, "^data_type is 'i64', but"):
             Partial(x, i, 3, data_type="i64")
+        big = np.array([0, 1 << 63, 1], np.uint64)
+        for wrong, kind, text in (
+                ({"k": "2"}, TypeError, "^k is '2', not an integer$"),
+                ({"axis": 0.0}, TypeError, "^axis is 0.0, not an integer$"),
+                ({"size": -7}, ValueError, "^size = -7 must be 0 or not less "
+                 "than the axis size, 3$"),
+                ({"size": 1}, ValueError, "^size = 1 must be 0 or not less "),
+                ({"largest": "no"}, TypeError, "^largest is 'no', not a bool"),
+                ({"values": [1]}, TypeError, "^values is a list, not a NumPy "),
+                ({"indices": i * 1.0}, TypeError, "^the indices are float64; "
+                 "they must be int32, int64, uint32 or uint64$"),
+                ({"indices": i - 1}, ValueError, "^index -1 is outside 0 "),
+                ({"indices": big}, ValueError, f"^index {1 << 63} is outside")):
+            with self.assertRaisesRegex(kind, text):
+                Partial(**{"values": x, "indices": i, "k": 3, **wrong})
+        Partial(x, i + (2**63 - 3), np.int8(3), size=np.int8(3),
+                largest=np.bool_(True))
+        with self.assertRaisesRegex(TypeError, "^partial 0 is a int, not a "):
+            merge([1])
         with self.assertRaises(ValueError):
             merge([])
         for order in ("value", "index"):

@@ -103,10 +103,13 @@ class Security(unittest.TestCase):
             with self.assertRaises(ValueError) as caught:
                 topk_client.Client(self.server.target, **wrong)
             self.assertIn(list(wrong)[-1], str(caught.exception))
+        with self.assertRaisesRegex(ValueError, "^tls_ca: 'no.pem': No such "):
+            topk_client.Client(self.server.target, tls_ca="no.pem")
 
     def test_errors_contain_no_secrets(self):
         key = self.mine["tls_key"]
         for wrong in ({**self.mine, "tls_key": pathlib.Path(key).read_text()},
+                      {"tls_key": key, "tls_cert": key.read_text()},
                       {"token_file": TOKEN}, {"token_file": "a/" + TOKEN}):
             with self.assertRaisesRegex(
                     ValueError, "^[a-z_]+: (No such file|File name too long)"
@@ -173,6 +176,7 @@ class Security(unittest.TestCase):
         for options in (
                 {"target": "example.com:1", "token": TOKEN},
                 {"target": "127.0.0.1:1,192.0.2.1:1", "token": TOKEN},
+                {"token": TOKEN, "token_file": self.folder / "tokens"},
                 {"target": "unix:/x", "tls": True}):
             with self.assertRaises(ValueError):
                 topk_client.Client(**options)

@@ -100,6 +100,13 @@ class Shards(both_clients.ServerTest):
                                                 servers=self.server.target)
         self.assertEqual((values.compute().tolist(),
                           indices.compute().tolist()), ([8, 7], [8, 7]))
+        values, indices = topk_client.dask.topk(
+            [2**63, 2**63 + 1, 1], 1, servers=self.server.target)
+        self.assertEqual((values.compute().tolist(), indices.compute().tolist()
+                          ), ([2**63 + 1], [1]))
+        values, _ = topk_client.dask.topk([x, 2 * x], 1, 0,
+                                          servers=self.server.target)
+        self.assertEqual(values.compute()[0, -1], 16)
         hidden = x.map_blocks(np.ma.masked_greater, 7, meta=np.empty(0, int))
         for masked in (np.ma.array([1, 2]), da.ma.masked_greater(x, 7), hidden):
             with self.assertRaisesRegex(TypeError, "masked"):
@@ -156,7 +163,8 @@ class Shards(both_clients.ServerTest):
         for wrong in ({"k": 0}, {"axis": 1}, {"servers": []}):
             with self.assertRaises(ValueError):
                 question(**{"servers": NOBODY, **wrong})
-        for wrong in ({"k": 2.7}, {"metadata": {"id": "42"}}):
+        for wrong in ({"k": 2.7}, {"axis": 0.0}, {"shared_memory": "no"},
+                      {"metadata": {"id": "42"}}):
             with self.assertRaises(TypeError):
                 question(NOBODY, **wrong)
 

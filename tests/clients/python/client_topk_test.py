@@ -91,7 +91,13 @@ class TopK(both_clients.ServerTest):
             self.assertEqual(indices.reshape(-1, 2)[0].tolist(), [1, 2])
             self.assertEqual(values.tolist(), np.take_along_axis(
                 np.array(tensor, object), indices, -1).tolist())
-        self.assertEqual(self.client.topk([0.5, big], 1).values.dtype, "f8")
+        self.assertEqual(self.client.topk([0.5, big - 1], 1).values.dtype, "f8")
+        for tensor in ([0.5, big], [[np.inf], [np.uint64(big)]],
+                       [np.array([0.5]), np.array([big])]):
+            with self.assertRaisesRegex(
+                    ValueError, f"^the tensor has the integer {big}, which f64 "
+                    "cannot hold exactly, and floats$"):
+                self.client.topk(tensor, 1)
         for tensor in ([-1, big], [0, more + 1], [-2**63 - 1]):
             with self.assertRaisesRegex(
                     ValueError, rf"integers from {min(tensor)} to {max(tensor)}"
@@ -161,8 +167,26 @@ class TopK(both_clients.ServerTest):
         got = self.assert_selected(table, [[2**63 + 1, 3], [2**63, 9]],
                                    [[1, 0], [1, 0]])
         self.assertEqual(got.dtype, np.uint64)
-        with self.assertRaisesRegex(TypeError, "does not convert to numbers"):
-            self.client.topk(table.assign(c="text"), 1)
+        for column, text in (("text", "does not convert to numbers"),
+                             (pandas.Timestamp(0), "not support datetime64")):
+            with self.assertRaisesRegex(TypeError, text):
+                self.client.topk(table.assign(c=column), 1)
+        for column in (pandas.Series([3, 1, None], dtype="category"),
+                       pandas.Categorical(["1", None])):
+            for tensor in (column, pandas.DataFrame({"a": column})):
+                with self.assertRaisesRegex(TypeError, "nulls"):
+                    self.client.topk(tensor, 1)
+        self.assert_selected(pandas.Series([3, 9], dtype="category"), [9], [1])
+        id, more = np.array([2**62, 2**62 + 1]), np.array([1, 2], np.uint64)
+        for make in (pandas.DataFrame, polars.DataFrame, pyarrow.table):
+            got = self.assert_selected(make({"id": id, "n": more}),
+                                       [[2**62 + 1, 2]], [[1, 1]], axis=0)
+            self.assertEqual(got.dtype, np.int64)
+            with self.assertRaisesRegex(
+                    ValueError, f"the integer {2**62 + 1}, which f64 cannot"):
+                self.client.topk(make({"id": id, "s": [0.5, np.inf]}), 1)
+            self.assert_selected(make({"id": id[:1], "s": [0.5]}),
+                                 [[2**62]], [[0]])
         for encoded in (
                 pyarrow.RunEndEncodedArray.from_arrays([2, 3], [1.0, None]),
                 pyarrow.DictionaryArray.from_arrays([0, 1], [1.0, None])):
