@@ -95,19 +95,20 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
 
 // Sends a GOAWAY on all connections, but first ends the calls with many
 // requests. Otherwise, gRPC would close the connection as soon as such a call
-// ends, and a client that is still sending would lose responses. Calls that end
-// by themselves within kShort are not interrupted, and new calls are served.
+// ends, and a client that is still sending would lose responses. Serves new
+// calls, and lets short ones end by themselves.
 void SendFirstGoaways(SharedState& state, grpc::Server& grpc,
                       Clock::time_point deadline) {
-  constexpr std::chrono::milliseconds kShort{300};
-  constexpr std::chrono::milliseconds kToAnswer{500};
-  constexpr std::chrono::milliseconds kStep{20};
+  constexpr Clock::duration kMost = std::chrono::milliseconds(800);
+  constexpr Clock::duration kStep = std::chrono::milliseconds(20);
   Observers& calls = state.open_calls.streams(/*many=*/true);
-  const Clock::time_point interrupt = Clock::now() + kShort;
-  const Clock::time_point end = std::min(deadline, interrupt + kToAnswer);
-  while (!calls.empty() && Clock::now() < end) {
-    if (Clock::now() >= interrupt) {
-      state.admission.EndManyBefore(Clock::now() - kShort);
+  const Clock::time_point begin = Clock::now();
+  const Clock::duration most = std::min(deadline - begin, kMost);
+  while (!calls.empty() && Clock::now() - begin < most) {
+    const Clock::time_point now = Clock::now();
+    if (now - begin >= most / 8 * 3) {
+      const bool is_late = now - begin >= most / 4 * 3;
+      state.admission.EndManyBefore(now - (is_late ? kStep : most / 8 * 3));
       calls.Notify();
     }
     std::this_thread::sleep_for(kStep);

@@ -47,6 +47,15 @@ int Main(int argc, char** argv) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
     return kUsage;
   }
+  for (int i = 1; i < argc; ++i) {  // to CLI11, --tls= is --tls
+    const std::string_view word = argv[i];
+    if (word.starts_with("--") && word.find('=') + 1 == word.size() &&
+        word != "--service=") {
+      std::cerr << "topk: " << EscapeControls(word.substr(0, word.size() - 1))
+                << ": the value is empty\n";
+      return kUsage;
+    }
+  }
   CLI::App app("Calls a TopK server, or computes locally", "topk");
   app.footer(kExitStatusText);
   app.set_version_flag("--version", "topk " TOPK_VERSION);

@@ -41,7 +41,7 @@ std::string CheckWhole(std::string& text, int64_t least, int64_t most) {
 }
 
 std::string CheckSwitch(const std::string& text) {
-  const bool is_word = text.empty() || std::isalpha(text.front()) != 0;
+  const bool is_word = !text.empty() && std::isalpha(text.front()) != 0;
   return is_word || text == "0" || text == "1"
              ? ""
              : Quote(text) + " is not true or false";

@@ -28,6 +28,9 @@ class StreamingCall : public ServiceCall, private Observer {
   void Interrupt(const Status& status, bool drains) override = 0;
 
  private:
+  using Time = AdmissionController::Time;
+  static constexpr std::chrono::seconds kToRead{1};
+
   void OnArrival() final {
     ServiceCall::OnArrival();
     if (!info_.slot.is_taken()) return;
@@ -40,19 +43,24 @@ class StreamingCall : public ServiceCall, private Observer {
     const Status caller = state_.admission.CheckCaller(info_);
     const bool drains = caller.ok();
     const Status status =
-        drains ? state_.admission.CheckOpen(
-                     many_ ? info_.arrived : AdmissionController::Time::max())
+        drains ? state_.admission.CheckOpen(many_ ? info_.arrived : Time::max())
                : caller;
     if (status.ok()) return;
     Interrupt(status, drains);
+    if (drains) return;  // a drain has its own timeout
     // If CheckCaller() fails again later, cancel the call, because Interrupt()
-    // cannot end the stream of a client that does not read responses. Do not
-    // cancel the call during a drain, because a drain has its own timeout.
-    if (!drains && revoked_.exchange(true)) call_.context().TryCancel();
+    // cannot end the stream of a client that does not read responses.
+    const Time now = Time::clock::now();
+    Time first = Time::max();
+    if (!revoked_.compare_exchange_strong(first, now) &&
+        now - first > kToRead) {
+      call_.context().TryCancel();
+    }
   }
 
   std::optional<Observers::Entry> entry_;
-  std::atomic<bool> revoked_ = false;  // set by OnChange()
+  // When CheckCaller() failed first.
+  std::atomic<Time> revoked_ = Time::max();
 };
 
 }  // namespace topk

