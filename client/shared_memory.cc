@@ -8,6 +8,7 @@
 #include <random>
 
 #include "core/base/text.h"
+#include "core/common/object_name.h"
 
 namespace topk {
 namespace {
@@ -21,7 +22,7 @@ Status CannotCreate(const std::string& name, size_t bytes, int error) {
   const std::string message =
       StrCat("cannot create shared memory ", Quote(name), " of ", bytes,
              " bytes: ", ErrnoText(error));
-  if (error == EEXIST || error == ENAMETOOLONG || error == EACCES) {
+  if (error == EEXIST || error == EACCES) {
     return InvalidArgument("SHARED_MEMORY_NAME", "name", message);
   }
   return ResourceExhausted("SHARED_MEMORY_EXHAUSTED", "", message);
@@ -32,16 +33,9 @@ Status CannotCreate(const std::string& name, size_t bytes, int error) {
 Result<SharedMemory> SharedMemory::Create(const std::string& name,
                                           size_t bytes) {
   const std::string used = name.empty() ? UniqueName() : name;
-  if (used.size() < 2 || used.rfind('/') != 0) {
-    return InvalidArgument("SHARED_MEMORY_NAME", "name",
-                           StrCat(Quote(name),
-                                  " is not a slash and then 1 or "
-                                  "more characters other than slash"));
-  }
+  if (Status s = CheckObjectName(used, "name"); !s.ok()) return s;
   const int fd = shm_open(used.c_str(), O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (fd < 0) {  // glibc reports long names as EINVAL
-    return CannotCreate(used, bytes, errno == EINVAL ? ENAMETOOLONG : errno);
-  }
+  if (fd < 0) return CannotCreate(used, bytes, errno);
   SharedMemory memory(used);  // unlinks the object on failure
   // Allocate now: touching memory that cannot be allocated raises SIGBUS.
   int error = 0;

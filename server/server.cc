@@ -95,20 +95,21 @@ void AddReloadMetrics(const WatchedFiles& files, MetricRegistry& registry) {
 
 // Sends a GOAWAY on all connections, but first ends the calls with many
 // requests. Otherwise, gRPC would close the connection as soon as such a call
-// ends, and a client that is still sending would lose responses. Serves new
-// calls, and lets short ones end by themselves.
+// ends, and a client that is still sending would lose responses. New calls are
+// served meanwhile, and short calls end by themselves.
 void SendFirstGoaways(SharedState& state, grpc::Server& grpc,
                       Clock::time_point deadline) {
   constexpr Clock::duration kMost = std::chrono::milliseconds(800);
   constexpr Clock::duration kStep = std::chrono::milliseconds(20);
   Observers& calls = state.open_calls.streams(/*many=*/true);
   const Clock::time_point begin = Clock::now();
-  const Clock::duration most = std::min(deadline - begin, kMost);
-  while (!calls.empty() && Clock::now() - begin < most) {
-    const Clock::time_point now = Clock::now();
-    if (now - begin >= most / 8 * 3) {
-      const bool is_late = now - begin >= most / 4 * 3;
-      state.admission.EndManyBefore(now - (is_late ? kStep : most / 8 * 3));
+  const Clock::time_point end = std::min(deadline, begin + kMost);
+  const Clock::duration short_call = (end - begin) * 3 / 8;
+  // From `last` on, only calls that have just arrived are not ended.
+  const Clock::time_point last = end - (end - begin) / 4;
+  for (auto now = begin; now < end && !calls.empty(); now = Clock::now()) {
+    if (now >= begin + short_call) {
+      state.admission.EndManyBefore(now - (now < last ? short_call : kStep));
       calls.Notify();
     }
     std::this_thread::sleep_for(kStep);

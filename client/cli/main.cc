@@ -33,11 +33,11 @@ void CheckValues(CLI::App& app) {
   };
   for (CLI::App* command : app.get_subcommands({})) {
     for (CLI::Option* option : command->get_options()) {
-      const bool is_switch = option->get_expected_min() == 0;
-      // "" is the whole server.
-      if (option->get_name() == "--service") continue;
-      option->check(is_switch ? CLI::Validator(CheckSwitch, "")
-                              : CLI::Validator(check, ""));
+      if (option->get_expected_min() == 0) {  // a switch
+        option->check(CLI::Validator(CheckSwitch, ""));
+      } else if (option->get_name() != "--service") {  // "": the whole server
+        option->check(CLI::Validator(check, ""));
+      }
     }
   }
 }
@@ -47,14 +47,9 @@ int Main(int argc, char** argv) {
     std::cerr << "topk: " << s.field << ": " << s.message << "\n";
     return kUsage;
   }
-  for (int i = 1; i < argc; ++i) {  // to CLI11, --tls= is --tls
-    const std::string_view word = argv[i];
-    if (word.starts_with("--") && word.find('=') + 1 == word.size() &&
-        word != "--service=") {
-      std::cerr << "topk: " << EscapeControls(word.substr(0, word.size() - 1))
-                << ": the value is empty\n";
-      return kUsage;
-    }
+  if (const std::string flag = EmptyFlag(argc, argv); !flag.empty()) {
+    std::cerr << "topk: " << EscapeControls(flag) << ": the value is empty\n";
+    return kUsage;
   }
   CLI::App app("Calls a TopK server, or computes locally", "topk");
   app.footer(kExitStatusText);

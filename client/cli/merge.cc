@@ -98,9 +98,9 @@ void AddMerge(CLI::App& app, ExitCode& status) {
       ->transform(Whole())
       ->capture_default_str();
   command.add_flag("--smallest", flags.smallest,
-                   "Select the smallest elements. Required if the shards were "
-                   "computed with --smallest, and only then: their files do "
-                   "not say so");
+                   "Select the smallest elements. Set this if, and only if, "
+                   "the shards were computed with --smallest: their files do "
+                   "not record it");
   command.add_option("--order", flags.order, "Order of the selected elements")
       ->check(CLI::IsMember({"value", "index"}))
       ->capture_default_str();

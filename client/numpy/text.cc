@@ -63,7 +63,7 @@ Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
   v1::Tensor tensor;
   tensor.set_data_type(type);
   tensor.mutable_data()->reserve(cells.size() * sizeof(T));
-  const Cell* rounded = nullptr;  // the first integer that T does not represent
+  const Cell* rounded = nullptr;  // the first integer that T cannot hold
   for (const Cell& cell : cells) {
     T number{};
     const std::errc error = Parse(cell.text, number);
@@ -80,9 +80,8 @@ Result<v1::Tensor> Convert(const std::vector<Cell>& cells, v1::DataType type) {
                                  ? "is not a number; --header skips line 1"
                                  : "is not a number");
     }
-    if (!std::is_integral_v<T> && IsInteger(cell) &&
-        !IsExact(cell.text, static_cast<double>(number)) &&
-        rounded == nullptr) {
+    if (!std::is_integral_v<T> && rounded == nullptr && IsInteger(cell) &&
+        !IsExact(cell.text, static_cast<double>(number))) {
       rounded = &cell;
     }
     tensor.mutable_data()->append(reinterpret_cast<const char*>(&number),

@@ -47,6 +47,17 @@ std::string CheckSwitch(const std::string& text) {
              : Quote(text) + " is not true or false";
 }
 
+std::string EmptyFlag(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view word = argv[i];
+    word = word.substr(0, word.find_last_not_of(',') + 1);
+    if (word.starts_with("--") && word.find('=') + 1 == word.size()) {
+      return std::string(word.substr(0, word.size() - 1));
+    }
+  }
+  return "";
+}
+
 bool IsArgument(int argc, const char* const* argv, std::string_view flag) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];

@@ -22,9 +22,15 @@ std::string UsageText(const std::string& message, const FindSource& find);
 /// numbers beyond int64_t, read "" as 0, and read 010 as octal.
 std::string CheckWhole(std::string& text, int64_t least, int64_t most);
 
-/// Checks the value of a switch. Returns an error or "". CLI11 itself would
-/// read all numbers as true or false.
+/// Checks the value of a switch such as --tls. Returns an error or "". Accepts
+/// words, which CLI11 checks, 0 and 1. CLI11 itself would read all other
+/// numbers as true or false, too.
 std::string CheckSwitch(const std::string& text);
+
+/// Returns the first flag with an empty value, as in `--flag=` or `--flag=,`,
+/// or
+/// "". CLI11 would turn on a switch, or take the next argument as the value.
+std::string EmptyFlag(int argc, const char* const* argv);
 
 /// Returns whether the arguments set a flag, as `--flag value` or
 /// `--flag=value`.

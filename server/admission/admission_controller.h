@@ -38,7 +38,8 @@ class AdmissionController {
   /// Returns the argument of Close().
   std::chrono::milliseconds max_pause() const { return max_pause_; }
 
-  /// Ends open calls with many requests that arrived before `time`.
+  /// From now on, CheckOpen() rejects calls with many requests that arrived
+  /// before `time`.
   void EndManyBefore(Time time) { many_since_ = time; }
 
   /// Admits a call, and sets its caller and its slot. Returns UNAVAILABLE after

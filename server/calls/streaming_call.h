@@ -29,6 +29,7 @@ class StreamingCall : public ServiceCall, private Observer {
 
  private:
   using Time = AdmissionController::Time;
+  // How long a caller whose credentials have expired can read responses.
   static constexpr std::chrono::seconds kToRead{1};
 
   void OnArrival() final {
@@ -48,8 +49,8 @@ class StreamingCall : public ServiceCall, private Observer {
     if (status.ok()) return;
     Interrupt(status, drains);
     if (drains) return;  // a drain has its own timeout
-    // If CheckCaller() fails again later, cancel the call, because Interrupt()
-    // cannot end the stream of a client that does not read responses.
+    // Interrupt() cannot end the stream of a client that does not read
+    // responses, so cancel the call if it is still open after kToRead.
     const Time now = Time::clock::now();
     Time first = Time::max();
     if (!revoked_.compare_exchange_strong(first, now) &&

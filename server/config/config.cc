@@ -489,18 +489,6 @@ void AddTraces(ConfigTable& table, ServerConfig& config) {
             "the sampler and describe the service");
 }
 
-// Throws for "--flag=", and for "--flag=,". Otherwise, CLI11 would turn on a
-// switch, or take the next argument as the value.
-void CheckArguments(const CLI::App& app, int argc, const char* const* argv) {
-  for (int i = 1; i < argc; ++i) {
-    std::string argument = argv[i];
-    argument.resize(argument.find_last_not_of(',') + 1);
-    if (!argument.starts_with("--") || !argument.ends_with('=')) continue;
-    argument.pop_back();
-    if (app.get_option_no_throw(argument) != nullptr) FailEmpty(argument);
-  }
-}
-
 // Sets the options that no flag has set from environment variables. Throws if a
 // value is empty: an unset shell variable must not disable TLS, for example.
 // CLI11 2.4 cannot read the variables, because it ignores invalid values.
@@ -620,7 +608,8 @@ CommandLine ReadCommandLine(int argc, const char* const* argv) {
                "variables, and exit without starting the server")
       ->check(CLI::Validator(CheckSwitch, ""));
   try {
-    CheckArguments(app, argc, argv);
+    const std::string empty = EmptyFlag(argc, argv);
+    if (app.get_option_no_throw(empty) != nullptr) FailEmpty(empty);
     app.parse(argc, argv);
     if (hash_token->parsed()) {
       result.action = CommandLine::Action::kHashToken;

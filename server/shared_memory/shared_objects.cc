@@ -1,26 +1,17 @@
 #include "server/shared_memory/shared_objects.h"
 
 #include <algorithm>
-#include <climits>
 
 #include "core/base/checked.h"
 #include "core/base/text.h"
+#include "core/common/object_name.h"
 
 namespace topk {
 namespace {
 
 Status CheckName(const std::string& name, const std::string& prefix,
                  const std::string& field) {
-  if (name.size() < 2 || name.size() > NAME_MAX || name[0] != '/' ||
-      name.find('/', 1) != std::string::npos ||
-      name.find('\0') != std::string::npos) {
-    return InvalidArgument(
-        "SHARED_MEMORY_NAME", field,
-        StrCat(Quote(name),
-               " is not the name of a shared memory object: it must be a "
-               "slash and then 1 to ",
-               NAME_MAX - 1, " bytes other than slash and NUL"));
-  }
+  if (Status s = CheckObjectName(name, field); !s.ok()) return s;
   if (name.starts_with(prefix)) return {};
   return {Code::kPermissionDenied, "SHARED_MEMORY_PREFIX", field,
           StrCat(Quote(name), " does not begin with ", Quote(prefix),

@@ -15,9 +15,8 @@ import importlib
 import itertools
 import math
 import sys
-from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterable, Iterator,
-                    NamedTuple, Optional, Protocol, Set, Tuple, Type, TypeVar,
-                    Union, cast)
+from typing import (TYPE_CHECKING, Any, Dict, Generic, Iterator, NamedTuple,
+                    Optional, Protocol, Set, Tuple, Type, TypeVar, Union, cast)
 
 import numpy as np
 import numpy.typing as npt
@@ -226,12 +225,15 @@ def check_no_nulls(tensor: Any) -> None:
         check_no_nulls(part)
 
 
-def _check_exact(integers: Iterable[Any]) -> None:
-    """Raises ValueError if f64 does not hold an integer exactly."""
-    for number in integers:
-        if int(float(number)) != number:
-            raise ValueError(f"the tensor has the integer {number}, which f64 "
-                             "cannot hold exactly, and floats")
+def _rounded(integers: Array) -> Array:
+    """Returns those that f64 does not hold exactly."""
+    large = integers[(integers > 2**53) | (integers < -2**53)]
+    floats = large.astype(np.float64)
+    # The largest integers become 2^63 or 2^64, which do not convert back.
+    fits = floats < 2.0**(64 if large.dtype.kind == "u" else 63)
+    rounded: Array = large[
+        np.where(fits, floats, 0).astype(large.dtype) != large]
+    return rounded
 
 
 def _exact(array: Array, numbers: Any) -> Array:
@@ -241,18 +243,30 @@ def _exact(array: Array, numbers: Any) -> Array:
     if array.dtype != object and not (array.dtype == np.float64 and (
             np.abs(array[np.isfinite(array)]) >= 2.0**53).any()):
         return array
-    exact, kinds = np.array(numbers, object), cast(Any, (int, np.integer))
-    integers = [int(number) for number in exact.flat
-                if isinstance(number, kinds)]
-    if not integers or len(integers) < exact.size:
-        if array.dtype != object:
-            _check_exact(integers)
+    if {*map(type, numbers)} <= {float}:
         return array
-    low, high = exact.min(), exact.max()
-    if high >= 1 << (63 if low < 0 else 64) or low < -1 << 63:
-        raise ValueError(f"the tensor has integers from {low} to {high}, which "
-                         "fit neither in i64 nor in u64")
-    return exact.astype(np.int64 if high < 1 << 63 else np.uint64)
+    rounded: Any = []
+    if all(isinstance(part, np.ndarray) for part in numbers) and any(
+            part.dtype.kind == "f" for part in numbers):
+        rounded = [number for part in numbers if part.dtype.kind in "iu"
+                   for number in _rounded(part)]
+    else:
+        exact, kinds = np.array(numbers, object), cast(Any, (int, np.integer))
+        integers = [int(number) for number in exact.flat
+                    if isinstance(number, kinds)]
+        if integers and len(integers) == exact.size:
+            low, high = exact.min(), exact.max()
+            if high >= 1 << (63 if low < 0 else 64) or low < -1 << 63:
+                raise ValueError(f"the tensor has integers from {low} to "
+                                 f"{high}, which fit neither in i64 nor in u64")
+            return exact.astype(np.int64 if high < 1 << 63 else np.uint64)
+        if array.dtype != object:
+            rounded = [number for number in integers
+                       if int(float(number)) != number]
+    if rounded:
+        raise ValueError(f"the tensor has the integer {rounded[0]}, which f64 "
+                         "cannot hold exactly, and floats")
+    return array
 
 
 def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
@@ -293,12 +307,7 @@ def array_of(tensor: Any) -> Tuple[Array, Optional[str], Any]:
         for array in arrays:
             if array.dtype.kind not in "biuf":
                 _dtypes.short_name_of(array.dtype)  # raises TypeError
-        if all(array.dtype.kind != "f" for array in arrays):
-            return array_of(arrays)[0].T, None, None
-        for array in arrays:
-            if array.dtype.kind != "f":
-                _check_exact(array[(array > 2**53) | (array < -2**53)].tolist())
-        return np.stack(arrays, -1), None, None
+        return array_of(arrays)[0].T, None, None
     if issubclass(type(tensor), (list, tuple)):
         array = _exact(array, tensor)
     if array.dtype == object:

@@ -45,8 +45,9 @@ TEST(SharedMemory, RejectsInvalidNames) {
   const std::string name = StrCat("/topk-test-", getpid(), "-taken");
   const Result<SharedMemory> made = SharedMemory::Create(name, 16);
   ASSERT_TRUE(made.ok());
-  for (const std::string& wrong : {name, std::string("/a/b"), std::string("/"), std::string("bad"),
-                                   "/" + std::string(300, 'x')}) {
+  for (const std::string& wrong :
+       {name, std::string("/a/b"), std::string("/"), std::string("bad"),
+        std::string("/a\0b", 4), "/" + std::string(300, 'x')}) {
     const Result<SharedMemory> refused = SharedMemory::Create(wrong, 16);
     ASSERT_FALSE(refused.ok()) << wrong;
     EXPECT_EQ(refused.status().code, Code::kInvalidArgument);
